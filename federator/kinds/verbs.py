@@ -402,9 +402,39 @@ def mark_of_annotation(obj: Obj) -> SliceMark | None:
 @functools.lru_cache(maxsize=8)  # an object's mark is asked for several times while it is read
 def _mark_of_text(text: str) -> SliceMark | None:
     try:
-        return decode_mark(_decoded(text))
+        return _usual_mark(text) or decode_mark(_decoded(text))
     except (ValueError, RecursionError):
         return None
+
+
+_BLOCK: Final = ("fleet", "workloadUID", "originGeneration", "cluster", "seq", "expander")
+_SELDOM: Final = ("ranges", "pods", "profile", "environment", "ranUntil", "overrides")
+_Block = msgspec.defstruct("_Block", [(name, Any, None) for name in (*_BLOCK, *_SELDOM)])
+_read_block = msgspec.json.Decoder(_Block).decode
+_NONE_OF_THEM: Final = [None] * len(_SELDOM)
+
+
+def _usual_mark(text: str) -> SliceMark | None:
+    """What `decode_mark` makes of a block as nearly all are, in a third of the time: a hub that
+    starts reads one for each slice. None for all others."""
+    try:
+        block = msgspec.structs.astuple(_read_block(text))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    fleet, uid, generation, cluster, seq, expander, *seldom = block
+    texts = type(fleet) is type(uid) is type(cluster) is type(expander) is str
+    if not (texts and type(generation) is type(seq) is int and seldom == _NONE_OF_THEM):
+        return None
+    if not (fleet and uid and len(expander) <= RULES_TEXT_MAX):
+        return None
+    fleet, uid, cluster = map(interning.text, (fleet, uid, cluster))
+    number = interning.listed(seqs.clamped(seq))
+    return made_mark(fleet, uid, generation, cluster, number, (), _usual_rules(expander))
+
+
+@functools.lru_cache(maxsize=64)
+def _usual_rules(expander: str) -> PodRules:
+    return _shared_rules(NO_PROFILE, expander, NO_ENVIRONMENT, 0, "")
 
 
 def _decoded(text: str) -> Any:

@@ -361,9 +361,10 @@ class Listing(Generic[T]):
     def put(self, key: Key, row: T | None, version: Version) -> None:
         """Adds an object's row; None for an object that the store does not need."""
         self._rows[key] = row
-        self._versions.pop(key, None)
         if row is None or self._version_of is None or self._version_of(row) != version:
             self._versions[key] = version
+        elif self._versions:
+            self._versions.pop(key, None)
 
     def add(self, key: Key, row: T | None, version: Version) -> None:
         """Adds the row of an object that the store does not have, as far as its bound allows. Of

@@ -96,11 +96,13 @@ def uid(value: str) -> str:
 
 def packed_uid(uid: str) -> bytes:
     """The 16 bytes of a uid as API servers write it; b"" for any other text. The text takes 85."""
+    if len(uid) != 36 or uid[8:24:5] != "----":
+        return b""
     try:
-        made = bytes.fromhex(uid.replace("-", ""))
+        made = bytes.fromhex(uid.replace("-", ""))  # white space makes it shorter
     except ValueError:
         return b""
-    return made if len(made) == 16 and uid_text(made) == uid else b""
+    return made if len(made) == 16 and uid.lower() == uid else b""
 
 
 def uid_text(packed: bytes) -> str:

@@ -83,7 +83,8 @@ def namespace_of(key: WorkloadKey) -> str:
 def key(kind: str, namespace: str, name: str) -> WorkloadKey:
     """An interned key for rows that are kept: all rows of one object share it, and its texts are
     those of `object_name`."""
-    return interning.key(WorkloadKey(interning.text(kind), *object_name(namespace, name)))
+    space, own = interning.key((interning.text(namespace), name))
+    return interning.key(WorkloadKey(interning.text(kind), space, own))
 
 
 def object_name(namespace: str, name: str) -> ObjectName:

@@ -116,6 +116,8 @@ class Resources(Mapping[str, int]):
 
     def within(self, limit: "Resources") -> bool:
         """Whether no amount exceeds the limit's; a name absent from the limit is zero there."""
+        if self is limit:
+            return True
         return all(amount <= limit[name] for name, amount in self._amounts.items())
 
     def fits(self, ask: "Resources") -> int:

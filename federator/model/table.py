@@ -252,10 +252,13 @@ class Table(MutableMapping[K, V]):
         three times the slots that it needs."""
 
     def __getitem__(self, key: K) -> V:
-        row = self._slots[self._find(key)]
-        if row < 0:
-            raise KeyError(key)
-        return self._columns.get(row, key)
+        slots, keys = self._slots, self._keys  # as `get`
+        at = hash(key) % self._size
+        while (row := slots[at]) != _FREE:
+            if row >= 0 and ((there := keys[row]) is key or there == key):
+                return self._columns.get(row, key)
+            at -= 1
+        raise KeyError(key)
 
     @overload
     def get(self, key: K, /) -> V | None: ...
@@ -275,17 +278,20 @@ class Table(MutableMapping[K, V]):
         return self._slots[self._find(key)] >= 0
 
     def __setitem__(self, key: K, value: V) -> None:
-        at = self._find(key)
-        row = self._slots[at]
-        if row >= 0:
-            self._columns.set(row, value)
-            return
-        if 4 * len(self._keys) >= 3 * self._size:
+        # as `_find`, without its call
+        slots, keys = self._slots, self._keys
+        at = hash(key) % self._size
+        while (row := slots[at]) != _FREE:
+            if row >= 0 and ((there := keys[row]) is key or there == key):
+                self._columns.set(row, value)
+                return
+            at -= 1
+        if 4 * len(keys) >= 3 * self._size:
             self._rebuild()
-            at = self._find(key)
+            at, slots, keys = self._find(key), self._slots, self._keys
         self._columns.append(value)
-        self._slots[at] = len(self._keys)
-        self._keys.append(key)
+        slots[at] = len(keys)
+        keys.append(key)
         self._count += 1
 
     def __delitem__(self, key: K) -> None:

@@ -254,10 +254,11 @@ def figures_of(uid: str, version: str, as_of: float, inputs_hash: str) -> Figure
     """These four, packed where that loses nothing."""
     try:
         number, digest = int(version), bytes.fromhex(inputs_hash)
-        made = _FIGURES.pack(interning.packed_uid(uid), number, as_of, digest)
+        packed_uid = interning.packed_uid(uid)
+        made = _FIGURES.pack(packed_uid, number, as_of, digest)
     except (ValueError, StructError):
         return uid, version, as_of, inputs_hash
-    same = interning.packed_uid(uid) and str(number) == version and digest.hex() == inputs_hash
+    same = packed_uid and str(number) == version and digest.hex() == inputs_hash
     return made if same and len(digest) == 8 else (uid, version, as_of, inputs_hash)
 
 

@@ -85,7 +85,7 @@ class Endings:
 
     def _clusters(self, commitment: Commitment) -> list[tuple[str, SliceSeen | None, int]]:
         """Clusters that may have pods of the workload: with its slice there, or without one that is
-        known, how many copies it was given."""
+        known, how many copies it was given, if these are more than it is charged for."""
         state, clusters = self.state, list[tuple[str, SliceSeen | None, int]]()
         known = set()
         for seen in state.slices_with_uid(commitment.key, commitment.uid):
@@ -98,7 +98,9 @@ class Endings:
                 clusters += (
                     (cluster, None, copies)
                     for cluster, copies in _had(record).items()
-                    if cluster not in known and self._is_unheard(cluster)
+                    if cluster not in known
+                    and copies > _given(commitment, cluster)
+                    and self._is_unheard(cluster)
                 )
         return clusters
 
@@ -167,7 +169,7 @@ def _given(commitment: Commitment, cluster: str) -> int:
 
 def _had(record: Record) -> dict[str, int]:
     """Cluster -> copies that it was given by the decision in force, or by those before it."""
-    had = {share.cluster: copies_of(share) for share in record.shares}
+    had = {share.cluster: copies_of(share) for share in record.facts.portions}
     for given in record.facts.given:
         # The larger: it is not known which of the decisions arrived there.
         had[given.cluster] = max(had.get(given.cluster, 0), given.count)

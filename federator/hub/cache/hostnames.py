@@ -9,7 +9,7 @@ claims were judged before (decision 0175).
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from federator.api import raw
@@ -38,11 +38,14 @@ class HostNames:
     ) -> None:
         """A workload came, changed or went. Calls `changed` for the others that ask for a name of
         which the claims have changed."""
-        was, now = set(_hosts(old)), set(_hosts(new))
+        before, asked = _hosts(old), _hosts(new)
+        if new is not None and new.wants is not None:
+            self._newest_s = max(self._newest_s, new.created_s)
+        if not before and not asked:
+            return  # nearly always
+        was, now = set(before), set(asked)
         same = old is not None and new is not None and old.uid == new.uid
         ask = new.ask if new is not None else None
-        if ask is not None:
-            self._newest_s = max(self._newest_s, ask.created_s)
         others: set[WorkloadKey] = set()
         for host in sorted(was - now if same else was):
             assert old is not None
@@ -136,6 +139,7 @@ def rank(workload: Workload, record: Record | None) -> int:
     return int(raw.integer(placed, "observedGeneration") < workload.generation)
 
 
-def _hosts(workload: Workload | None) -> Iterator[str]:
-    if workload is not None and workload.ask is not None:
-        yield from (host for _, host in workload.ask.privileges.hosts)
+def _hosts(workload: Workload | None) -> Sequence[str]:
+    if workload is None or workload.wants is None:
+        return ()
+    return [host for _, host in workload.wants.privileges.hosts]

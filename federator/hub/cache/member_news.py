@@ -13,6 +13,8 @@ from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn, SliceChanged
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
+from federator.hub.records.slices import SliceSeen
+from federator.hub.records.workloads import Workload
 from federator.kube.clock import Clock
 from federator.model.names import ClusterName, WorkloadKey
 from federator.model.observation import MISSING
@@ -86,7 +88,7 @@ class MemberNews:
             self.state.workloads.get(key),
         )
         state.observe_slice(member.name, key)
-        if seen is not None and seen.mark is not None and seen.ours(state.options.fleet):
+        if seen is not None and seen.mark is not None and seen.mark.fleet == state.options.fleet:
             state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
             self._arriving.seen(member, seen)
         self._endings.heard(member, key, seen)
@@ -104,16 +106,14 @@ class MemberNews:
         elif seen is not None and seen.observation.reason == MISSING:
             # it may miss something that the hub has to write
             state.signals.slice_changed(SliceChanged.LACKING, member, key)
-        self._compare_decisions(member, key)
+        self._compare_decisions(member, key, seen, workload)
         state.changed(Changed.SLICE, key)
 
-    def _compare_decisions(self, member: Member, key: WorkloadKey) -> None:
+    def _compare_decisions(
+        self, member: Member, key: WorkloadKey, seen: SliceSeen | None, workload: Workload | None
+    ) -> None:
         """What the slice, or its absence, means for its decisions."""
-        state, seen, workload = (
-            self.state,
-            member.contents.slice_of(key),
-            self.state.workloads.get(key),
-        )
+        state = self.state
         for record in state.records_of(key):
             if seen is None:
                 now_s = self.clock.monotonic()

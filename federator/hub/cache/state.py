@@ -132,6 +132,9 @@ class HubState:
 
     def changed(self, what: Changed, key: WorkloadKey) -> None:
         """Queues the turns that are due after a change of one workload."""
+        if not self.signals.heeded:  # nobody takes turns yet: a new leader examines everything
+            self.signals.note(what, key)
+            return
         for turn in ROUTES[what]:
             if turn is Controller.FINALIZE:
                 for record in self.records_of(key):
@@ -446,12 +449,17 @@ class HubState:
 
     def use_of(self, kind: str) -> asyncio.Event:
         """Set as soon as the first workload, decision or slice of this kind is seen."""
-        return self.in_use.setdefault(kind, asyncio.Event())
+        event = self.in_use.get(kind)
+        if event is None:  # an event takes longer to make than all else that is noted of a slice
+            event = self.in_use[kind] = asyncio.Event()
+        return event
 
     def record_of(self, workload: Workload) -> Record | None:
         """The decision of exactly this workload, not of an earlier one with its name."""
-        for record in self.records_of(workload.key):
-            if record.workload_uid == workload.uid:
+        uid = workload.uid
+        for name in self.by_workload.names(workload.key):
+            record = self.records[name]
+            if record.facts.workload_uid == uid:
                 return record
         return None
 

@@ -126,7 +126,7 @@ class Placing(Controller):
             self.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)
         record = self.state.record_of(workload) if workload is not None else None
-        if workload is None or not rollout_view.may_free(workload.ask, record):
+        if workload is None or not rollout_view.may_free(workload.wants, record):
             return  # nearly always: what quotas charge besides is not looked up
         if rollout_view.frees(self.state, self.asked(workload), workload, record):
             self.queue.add(key)

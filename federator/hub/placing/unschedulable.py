@@ -123,11 +123,14 @@ class UnschedulableCaps:
             self._waits_no_more(key, cluster)
             return freed
         member = self.state.members.get(cluster)
-        observed = cutting.counted(self.state, workload, self.state.record_of(workload), seen)
         if member is not None and not member.process.speaks:
             # what it wrote before it died may have changed: neither a cause for moves nor the end
             # of one
             return None
+        if not seen.observation.unschedulable:  # nearly always: no part of nothing counts
+            self._waits_no_more(key, cluster)
+            return None
+        observed = cutting.counted(self.state, workload, self.state.record_of(workload), seen)
         if not observed.unschedulable:
             self._waits_no_more(key, cluster)
             return None

@@ -399,7 +399,9 @@ class ByWorkload:
     def names(self, key: WorkloadKey) -> tuple[ObjectName, ...]:
         """Of a workload's decisions, sorted."""
         first = self._first.get(key)
-        return () if first is None else (first, *self._others.get(key, ()))
+        if first is None:
+            return ()
+        return (first, *self._others.get(key, ())) if self._others else (first,)
 
     def add(self, key: WorkloadKey, name: ObjectName) -> None:
         """Does nothing for a name that it has."""

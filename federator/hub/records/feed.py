@@ -100,7 +100,7 @@ class Watched(Table[Key, Value]):
         self._op = op
 
     def __setitem__(self, key: Key, value: Value) -> None:
-        super().__setitem__(key, value)
+        Table.__setitem__(self, key, value)
         self._feed.note((self._op, key, value))
 
     def __delitem__(self, key: Key) -> None:

@@ -113,7 +113,9 @@ class SliceSeen:
         """How many pods of it there should be now: copies, or shards that may run at once while so
         many are left."""
         seen = self.observation
-        left = seen.desired - shards.size(shards.union(seen.completed, seen.failed))
+        left = seen.desired
+        if seen.completed or seen.failed:
+            left -= shards.size(shards.union(seen.completed, seen.failed))
         return min(self.amount, left) if self.amount >= 0 else left
 
     @property
@@ -231,12 +233,8 @@ COUNTERS = (
 
 
 def _counters(obj: Mapping[str, Any]) -> dict[str, int]:
-    status = obj.get("status")
-    return (
-        {name: raw.figure(status, name) for name in COUNTERS if name in status}
-        if isinstance(status, Mapping)
-        else {}
-    )
+    status = raw.mapping(obj, "status")
+    return {name: raw.figure(status, name) for name in COUNTERS if name in status}
 
 
 def _whole_digest(obj: Mapping[str, Any]) -> bytes:

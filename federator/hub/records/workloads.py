@@ -313,15 +313,16 @@ MARK_ANNOTATIONS = frozenset({names.SLICE_ANNOTATION})
 def content_digest(verbs: WorkloadVerbs, slice_obj: Mapping[str, Any]) -> bytes:
     """Of everything of a slice that we write, but what makes it the slice of one cluster: mark and
     amount."""
-    meta, spec = slice_obj["metadata"], raw.mapping(slice_obj, "spec")
-    labels, annotations = raw.mapping(meta, "labels"), lasting(raw.mapping(meta, "annotations"))
-    return digest(
-        [
-            {name: value for name, value in spec.items() if name not in ("slice", verbs.amount)},
-            {name: value for name, value in labels.items() if name not in MARK_LABELS},
-            {name: value for name, value in annotations.items() if name not in MARK_ANNOTATIONS},
-        ]
-    )
+    meta = slice_obj["metadata"]
+    spec, labels = {**raw.mapping(slice_obj, "spec")}, {**raw.mapping(meta, "labels")}
+    annotations = lasting(raw.mapping(meta, "annotations"))
+    for own in ("slice", verbs.amount):
+        spec.pop(own, None)
+    for own in MARK_LABELS:
+        labels.pop(own, None)
+    for own in MARK_ANNOTATIONS:
+        annotations.pop(own, None)
+    return digest([spec, labels, annotations])
 
 
 def lasting(annotations: Mapping[str, Any]) -> dict[str, Any]:

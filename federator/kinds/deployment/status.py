@@ -21,8 +21,10 @@ from federator.status.fold import Fold
 def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     mark = verbs.mark_of_annotation(obj)
     meta, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "status")
-    member_status = _member_status(obj)
-    reason, message = _native_trouble(obj) if "conditions" in status else ("", "")
+    member_status = _member_status(meta)
+    # a hub that starts reads this of every slice: what is not there is not looked for
+    has_conditions = "conditions" in status
+    reason, message = _native_trouble(obj) if has_conditions else ("", "")
     unschedulable, since_s = 0, 0.0
     # A new seq makes no new generation here, so the member says of which seq it speaks.
     if member_status and (
@@ -39,7 +41,7 @@ def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
         raw.integer(meta, "generation"),
         raw.integer(status, "observedGeneration"),
     )
-    late = raw.condition(obj, "Progressing").get("status") == "False"
+    late = has_conditions and raw.condition(obj, "Progressing").get("status") == "False"
     wanted = count(obj) if obj else 0
     return quick_observation(
         cluster=cluster,
@@ -60,8 +62,8 @@ def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
         unschedulable=unschedulable,
         unschedulable_since_s=since_s,
         # Clusters before Kubernetes 1.35 do not count them: there the member process does.
-        terminating=raw.figure(status, "terminatingReplicas")
-        or raw.figure(member_status, "terminating"),
+        terminating=(raw.figure(status, "terminatingReplicas") if status else 0)
+        or (raw.figure(member_status, "terminating") if member_status else 0),
         surge=_surge(obj, wanted),
         deleting=meta.get("deletionTimestamp") is not None,
     )
@@ -103,14 +105,14 @@ def host_status(
 
 def _surge(obj: Obj, copies: int) -> int:
     strategy = raw.mapping(obj, "spec", "strategy")
-    if raw.text(strategy, "type") == "Recreate":
+    if strategy.get("type") == "Recreate":
         return 0
     return verbs.surge(raw.at(strategy, "rollingUpdate", "maxSurge"), copies)
 
 
-def _member_status(obj: Obj) -> Obj:
+def _member_status(meta: Obj) -> Obj:
     """What the member added, {} for anything that is not an object."""
-    text = raw.text(obj, "metadata", "annotations", MEMBER_STATUS_ANNOTATION)
+    text = raw.text(meta, "annotations", MEMBER_STATUS_ANNOTATION)
     try:
         member_status = json.loads(text) if text else None
     except (ValueError, RecursionError):

@@ -142,6 +142,8 @@ def check(obj: Obj, profile: Obj | None) -> None:
     """Raises FieldError if a workload names something that no container of its RuntimeProfile
     reads: its pods would start without it."""
     runtime = raw.mapping(obj, "spec", "runtime")
+    if not runtime:
+        return
     for field in ROLES:
         entries = raw.objects(runtime, field)
         if entries and not _reads(profile, field):

@@ -115,7 +115,7 @@ class Commitments:
             self._sums.count(commitment, +1)
             self.version += 1
             self._charged.take_steps(commitment.uid, {}, trails.steps(commitment))
-            self.recount(commitment.uid)
+            self._recount(commitment.uid, commitment)
             return
         if before.began_s is not None and before.copies:
             began_s = before.began_s
@@ -129,7 +129,7 @@ class Commitments:
         self._commitments[commitment.uid] = commitment
         self._sums.count(commitment, +1)
         self.version += 1
-        self.recount(commitment.uid)
+        self._recount(commitment.uid, commitment)
         was, now = trails.steps(before), trails.steps(commitment)
         self._charged.take_steps(commitment.uid, was, now)
         for cluster, step in was.items():
@@ -142,9 +142,13 @@ class Commitments:
     def recount(self, uid: str) -> bool:
         """Charges the pods of a workload beyond its commitment by members' last reports. Returns
         whether that changes anything."""
+        return self._recount(uid, self._commitments.get(uid))
+
+    def _recount(self, uid: str, commitment: Commitment | None) -> bool:
+        """The same, with the commitment of this workload."""
         if self.reported_beyond is None and uid not in self.terminating:
             return False  # nobody reports pods: a simulated hub, or a copy
-        before, commitment = self.terminating.get(uid, ()), self._commitments.get(uid)
+        before = self.terminating.get(uid, ())
         now = self.beyond(commitment) if commitment is not None else ()
         if now == before:
             return False

@@ -46,3 +46,39 @@ def test_a_mark_is_spelled_in_ascii_and_in_one_way_whatever_it_says(mark: SliceM
     text = verbs.annotation_of_mark(mark)
 
     assert text == json.dumps(verbs.encode_mark(mark), sort_keys=True, separators=(",", ":"))
+
+
+_ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 2**70),
+    st.floats(allow_nan=False),
+    st.text(max_size=3),
+)
+_BLOCKS = st.fixed_dictionaries(
+    {},
+    optional={
+        "fleet": st.one_of(st.just("f"), _ODD),
+        "workloadUID": st.one_of(st.just("u"), _ODD),
+        "originGeneration": st.one_of(st.integers(0, 9), _ODD),
+        "cluster": st.one_of(st.just("east"), _ODD),
+        "seq": st.one_of(st.integers(0, seqs.MAX + 9), _ODD),
+        "expander": st.one_of(st.sampled_from(["1", "2", "e" * 600]), _ODD),
+        "ranges": st.one_of(st.just("0-3"), _ODD),
+        "pods": st.one_of(st.just([1, 2]), _ODD),
+        "profile": st.one_of(st.just({"name": "p", "hash": "h"}), _ODD),
+        "environment": st.one_of(st.just({"region": "r"}), _ODD),
+        "ranUntil": st.one_of(st.just("2026-12-01T00:00:00Z"), _ODD),
+        "overrides": st.one_of(st.just("o"), _ODD),
+        "unheardOf": _ODD,
+    },
+)
+
+
+@given(_BLOCKS)
+@example({"fleet": "f", "workloadUID": "u", "originGeneration": 1.0, "cluster": "c", "seq": True})
+def test_the_quick_way_reads_a_mark_as_the_long_way_does(block: dict[str, object]) -> None:
+    text = json.dumps(block)
+    quick = verbs.mark_of_annotation({"metadata": {"annotations": {names.SLICE_ANNOTATION: text}}})
+
+    assert quick == verbs.decode_mark(json.loads(text))

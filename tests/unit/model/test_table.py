@@ -117,7 +117,12 @@ def test_a_uid_is_packed_and_read_again(uid: uuid.UUID) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    ["", "u-1", "A" * 36, str(uuid.UUID(int=171)).upper(), uuid.UUID(int=7).hex, "é" * 36],
+    [
+        *("", "u-1", "A" * 36, str(uuid.UUID(int=171)).upper(), uuid.UUID(int=7).hex, "é" * 36),
+        "0000000-00000-0000-0000-000000000007",
+        "00000000-0000-0000-0000-00000000000 ",
+        "00000000-0000-0000-0000-0000-0000007",
+    ],
 )
 def test_what_is_no_uid_of_an_api_server_is_not_packed(other: str) -> None:
     assert interning.packed_uid(other) == b""
