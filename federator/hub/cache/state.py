@@ -342,6 +342,7 @@ class HubState:
         self._namespaces.add(new.key)
         if old is not None and old.uid != new.uid:
             self._forget_progress(old.uid, new.key)
+            self._touch(new.key)
         sharded = new.verbs.unit is Unit.SHARDS
         if sharded and self.commitments.progressed(new.uid, new.progress().done):
             self.signals.freed()
@@ -355,6 +356,13 @@ class HubState:
         if old is not None:
             self._namespaces.remove(key)
             self._forget_progress(old.uid, key)
+            self._touch(key)
+
+    def _touch(self, key: WorkloadKey) -> None:
+        """What accounted for slices of this key is gone: they may be strangers (`restored`)."""
+        for cluster in self.holders.get(key, ()):
+            if (member := self.members.get(cluster)) is not None:
+                member.contents.touch(key)
 
     def _forget_progress(self, uid: str, key: WorkloadKey) -> None:
         """Drops the progress once both the workload and its decision are gone."""
@@ -501,6 +509,8 @@ class HubState:
                 self.records[name] = new  # the same, now that the key is known
             return False
         self.records[name] = new
+        if old is not None and old.workload_uid != new.workload_uid:
+            self._touch(old.key)
         self.policy_use.note(name, old, new)
         self.held_profiles.note(name, new.terms.held_profile)
         if self.ready and self.leading and new.seq > self.issued:
@@ -603,6 +613,7 @@ class HubState:
         self.by_workload.remove(old.key, (namespace, name))
         self.commitments.forget(old.workload_uid)
         self._forget_progress(old.workload_uid, old.key)
+        self._touch(old.key)
         return old
 
     def observe_slice(self, cluster: str, key: WorkloadKey) -> None:

@@ -25,6 +25,8 @@ from federator.placement.growth.promises import Promises
 
 REPORTS_MAX = 64
 """ClusterCapacity objects kept of one member: there is one, and any others are ignored."""
+TOUCHED_MAX: Final = 10_000
+"""So many slices are remembered as touched; of more all are looked at."""
 
 
 VARYING: Final = (
@@ -63,6 +65,9 @@ class Contents:
     """Objects there with a slice mark; the others with our label are their natives."""
     own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
     """Slices as the responses to our writes showed them, until the watch has caught up."""
+    touched: set[WorkloadKey] | None = None
+    """Slices that have changed, or of which the workload or the decision has, since they were all
+    looked at; None for all slices."""
     reports: Store[CapacityReport] = field(
         default_factory=lambda: Store[CapacityReport](
             "capacity", bound=Bound(objects=REPORTS_MAX, bytes=0)
@@ -165,9 +170,26 @@ class Contents:
 
     def observe_slice(self, old: SliceSeen | None, new: SliceSeen | None) -> int:
         """A watch shows a slice otherwise. Returns by how much the number of slices changed."""
+        seen = new if new is not None else old
+        if self.touched is not None and seen is not None:
+            self.touch(seen.key)
         change = _marked(new) - _marked(old)
         self.slices_held += change
         return change
+
+    def touch(self, key: WorkloadKey) -> None:
+        """A slice has changed, or what accounts for it has."""
+        if self.touched is None:
+            return
+        if len(self.touched) >= TOUCHED_MAX:
+            self.touched = None
+        else:
+            self.touched.add(key)
+
+    def take_touched(self) -> set[WorkloadKey] | None:
+        """What has been touched since the last call; None for everything."""
+        taken, self.touched = self.touched, set()
+        return taken
 
     def caught_up(self, new: SliceSeen | None) -> bool:
         """Whether the watch now shows our own write, which was signalled with its response."""

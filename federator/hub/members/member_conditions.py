@@ -234,6 +234,11 @@ class Vitals:
         news, self.list_trouble = trouble != self.list_trouble, trouble
         return news
 
+    @property
+    def met(self) -> frozenset[WorkloadKey]:
+        """The unknown slices that were there at the last observation."""
+        return self._met
+
     def note_strangers(self, strangers: Sequence[WorkloadKey]) -> None:
         """Takes the unknown slices that are there now; two observations in a row count."""
         self.strangers = tuple(key for key in strangers if key in self._met)

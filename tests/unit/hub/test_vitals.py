@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from federator.hub.members import member_conditions
+from federator.hub.members.contents import TOUCHED_MAX, Contents
 from federator.hub.members.member_conditions import ClockWatch, Vitals
 from federator.hub.members.reachability import ProbeResult, Reachability, ReachabilityState, after
+from federator.hub.status.member_status import LOOK_ALL_S
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
@@ -274,6 +276,47 @@ def test_slices_of_nobody_are_counted_and_left_alone() -> None:
         assert await told(world, "a", "SlicesKnown") == {}
 
     play(scenario)
+
+
+@pytest.mark.parametrize("told_of", [True, False])
+def test_slices_that_lose_their_workload_are_found_and_at_rest_none_is_searched(
+    told_of: bool,
+) -> None:
+    """Where the change was missed, the search through all slices finds them."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        await asyncio.sleep(90)
+        state, key = world.federation.hub.state, WorkloadKey(PSVC, "feed", "web")
+        members = [state.members[name] for name in state.holders[key]]
+        assert [member.contents.take_touched() for member in members] == [set() for _ in members]
+
+        (record,) = state.records_of(key)
+        state.forget_workload(key)
+        state.forget_decision("feed", record.name, record.uid)
+        if not told_of:
+            for member in members:
+                member.contents.take_touched()
+        await asyncio.sleep(130)
+        found = {member.name for member in members if await told(world, member.name, "SlicesKnown")}
+        assert found == ({member.name for member in members} if told_of else set())
+        await asyncio.sleep(LOOK_ALL_S)
+        for member in members:
+            assert (await told(world, member.name, "SlicesKnown"))["reason"] == "UnknownSlices"
+
+    play(scenario)
+
+
+def test_of_too_many_touched_slices_all_are_searched() -> None:
+    contents = Contents()
+    assert contents.take_touched() is None
+    for number in range(TOUCHED_MAX):
+        contents.touch(WorkloadKey(PSVC, "feed", f"w-{number}"))
+    assert len(contents.touched or ()) == TOUCHED_MAX
+    contents.touch(WorkloadKey(PSVC, "feed", "one more"))
+    assert contents.take_touched() is None
+    assert contents.take_touched() == set()
 
 
 def test_a_status_is_written_though_the_watch_of_the_clusters_has_missed_a_change() -> None:
