@@ -35,8 +35,9 @@ from federator.scheduling.write_order import Decided
 
 PASS_S = 15.0
 """Seconds between two readings, or longer where one takes long."""
-SHARE = 0.005
-"""The part of a processor that readings may take: one of 100,000 workloads takes a second."""
+SHARE = 0.003
+"""The part of a processor that readings may take: one of 100,000 workloads takes a quarter of a
+second."""
 GAPS_S = 15.0
 """Seconds from one measured batch to the next."""
 
@@ -104,7 +105,7 @@ class Figures:
             if record is not None:
                 if record.terms.shortfall > 0:
                     short[kind, reason] += record.terms.shortfall
-                for share in record.shares:
+                for share in record.facts.portions:
                     copies[share.cluster, kind] += share.slots or share.count
         return {
             "federator_workloads": dict(workloads),
@@ -282,9 +283,9 @@ class Gaps:
 
 def standing(workload: Workload, record: Record | None) -> tuple[str, str]:
     """State and reason of a workload; the reason is that of its decision."""
-    if workload.ask is None:
+    if workload.wants is None:
         return WAITING, Reason.MISCONFIGURED.value
-    if workload.ask.suspended:
+    if workload.wants.suspended:
         return SUSPENDED, Reason.SUSPENDED.value
     if record is None:
         return WAITING, Reason.PENDING_EVALUATION.value
