@@ -28,7 +28,7 @@ FILES = {"federator": Bounds(166, 400), "tests": Bounds(155, 370)}
 """Lines of a file, `__init__.py` not counted."""
 FUNCTIONS = Bounds(8, 24)
 """Lines of a function of the product, with its signature."""
-FOLDERS = Bounds(7, 15)
+FOLDERS = Bounds(8, 14)
 """Modules of a folder of the product."""
 SLACK = 0.05
 """A bound that is further above what is measured is to be lowered."""
