@@ -82,6 +82,8 @@ def passed(stack: list[tuple[str, str]]) -> list[str]:
 
 
 def test_a_batch_passes_few_modules_from_due_to_written() -> None:
+    """Of a workload without room for all of its copies: others that are new may be divided over
+    columns (`placement.columnwise`), a part of this way."""
     ends: dict[tuple[str, str], list[str]] = {}
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
@@ -92,7 +94,7 @@ def test_a_batch_passes_few_modules_from_due_to_written() -> None:
             ends.setdefault(end, passed(list(ours(frame))))
 
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(6))
+        await world.create(PSVC, "feed", "web", service(600))
         gc.collect()
         gc.disable()  # a collection would end coroutines that earlier tests left, on this way
         sys.setprofile(profile)
