@@ -37,7 +37,7 @@ WAY = [
     "federator.kube.leader.leader_gate",
 ]
 
-ENTERED_MAX = 124
+ENTERED_MAX = 125
 """Modules with a call while the first batch of a process is decided and written: later ones find
 more remembered. It varies with what members report in that second. Eight came with
 properties, bounds, tolerations that end, and nodes to be added."""
