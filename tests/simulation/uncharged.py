@@ -25,7 +25,7 @@ def _by_generation(original: Method) -> Method:
 
 
 def _free_when_decided(original: Method) -> Method:
-    def recount(self: Any, uid: str) -> bool:
+    def recount(self: Any, uid: str, commitment: Any) -> bool:
         return False
 
     return recount
@@ -40,7 +40,7 @@ UNCHARGED: Mapping[str, tuple[str, Plant]] = {
     ),
     FREED: (
         paid.NAME,
-        instead(Commitments, "recount", _free_when_decided),
+        instead(Commitments, "_recount", _free_when_decided),
     ),
     "every workload gets a dearer profile": (
         "6 quota",
