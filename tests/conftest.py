@@ -73,14 +73,20 @@ def pytest_sessionfinish() -> None:
     heap.keep_for_good()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spreads the groups of tests evenly among the single ones, the most expensive group first.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the tests that cost most out of `make unit`. Spreads the groups of tests evenly among
+    the single ones, the most expensive group first.
 
     A group is run by one process. Its tests wait for servers most of the time, while single tests
     use the processor: at any time some processes do the one and some the other. The groups at the
     end are small, so that all processes end together. A group that nobody has measured yet is none of
     them.
     """
+    if os.environ.get("FEDERATOR_TARGET") == "unit":
+        dear = costs.read().dear
+        left = [item for item in items if item.nodeid.partition("[")[0] in dear]
+        items[:] = [item for item in items if item not in set(left)]
+        config.hook.pytest_deselected(items=left)
     recorded = costs.read().groups
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:

@@ -65,7 +65,7 @@ def test_nothing_is_lost_or_doubled_when_processes_are_killed_at_random_moments(
     ground: FailureFleet,
 ) -> None:
     asked = Asked(ground, "kills")
-    print(failures_kills.random_kills(ground, asked, count=30, kills=4, seed=1, rest_s=REST_S))
+    print(failures_kills.random_kills(ground, asked, count=20, kills=3, seed=1, rest_s=REST_S))
     asked.clear()
 
 

@@ -35,6 +35,11 @@ TARGETS: Final = ("test", "test-long")
 """Targets of the Makefile that together run every test once."""
 TIMED: Final = (*TARGETS, "unit")
 """Targets of the Makefile with a limit of wall time."""
+UNIT: Final = ("tests/unit/", "tests/house/")
+"""What `make unit` runs: the inner loop."""
+UNIT_S: Final = 1.5
+"""`make unit` leaves a test function that costs more in `make test`, all its parameters together, to
+`make test`."""
 README: Final = TESTS / "README.md"
 PART: Final = "costs of the tests"
 """What the markers in `README` say."""
@@ -46,13 +51,15 @@ SHOWN_S: Final = 10.0
 class Costs:
     """What `costs.json` holds. `folders` maps "tests/unit/hub" to {"test": s, "test-long": s,
     "functions": n}; `groups` an xdist group to seconds; `slow` a test to what it costs as a multiple
-    of its limit, from `KEPT` on; `runs` a target to the run that was read: {"day", "wall_s", "cpu_s",
+    of its limit, from `KEPT` on; `dear` a test that `make unit` leaves out to its seconds;
+    `runs` a target to the run that was read: {"day", "wall_s", "cpu_s",
     "tests", "calibration", "load"}.
     """
 
     folders: dict[str, dict[str, float]] = field(default_factory=dict)
     groups: dict[str, float] = field(default_factory=dict)
     slow: dict[str, float] = field(default_factory=dict)
+    dear: dict[str, float] = field(default_factory=dict)
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def of(self, target: str) -> float:
@@ -82,13 +89,16 @@ def fold(
             elif "test" in row and row["outcome"] != "skipped":
                 tests[str(row["test"]), target] = row, float(row.get("cpu_s", 0.0)) * scale
     found = Costs(folders=defaultdict(lambda: defaultdict(float)), groups=defaultdict(float))
+    inner: dict[str, float] = defaultdict(float)
     for (name, target), (row, cost_s) in tests.items():
         found.folders[folder_of(name)][target] += cost_s
         if "group" in row:
             found.groups[row["group"]] += cost_s
+        function = name.partition("[")[0]
+        if target == "test" and name.startswith(UNIT):
+            inner[function] += cost_s
         multiple = cost_s / (SLOW_REAL_S if row.get("real") else SLOW_S)
         if multiple >= KEPT:
-            function = name.partition("[")[0]
             found.slow[function] = max(multiple, found.slow.get(function, 0.0))
     for folder, count in (counts or {}).items():
         found.folders[folder]["functions"] = count
@@ -96,6 +106,7 @@ def fold(
         {name: _rounded(row) for name, row in sorted(found.folders.items())},
         _rounded(found.groups),
         _rounded(found.slow),
+        _rounded({name: cost_s for name, cost_s in inner.items() if cost_s > UNIT_S}),
     )
 
 

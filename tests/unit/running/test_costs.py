@@ -1,5 +1,8 @@
 """Results of runs fold into costs by folder, group and slow test."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -55,6 +58,46 @@ def test_a_test_with_real_servers_may_cost_more_before_it_is_slow() -> None:
         "tests/a/test_x.py::test_served": 0.9,
     }
     assert found.groups == {"servers": 40.0}
+
+
+def test_unit_tests_that_cost_most_with_all_their_parameters_are_left_to_make_test() -> None:
+    found = costs.fold(
+        [
+            run(
+                "test",
+                row("tests/unit/a/test_x.py::test_many[1]", 0.8),
+                row("tests/unit/a/test_x.py::test_many[2]", 0.8),
+                row("tests/unit/a/test_x.py::test_cheap", 1.4),
+                row("tests/house/test_y.py::test_rule", 2.0),
+                row("tests/e2e/test_z.py::test_story", 9.0),
+            ),
+            run("test-long", row("tests/unit/a/test_x.py::test_cheap", 4.0)),
+        ]
+    )
+
+    assert found.dear == {
+        "tests/house/test_y.py::test_rule": 2.0,
+        "tests/unit/a/test_x.py::test_many": 1.6,
+    }
+
+
+@pytest.mark.e2e
+def test_a_run_of_make_unit_leaves_out_what_is_recorded_as_dear() -> None:
+    """With the conftest of these tests, which reads the record."""
+    dear = next(iter(costs.read().dear))
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "--collect-only", dear]
+    environment = os.environ | {"FEDERATOR_TARGET": "unit"}
+    done = subprocess.run(
+        command,
+        cwd=costs.TESTS.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "deselected" in done.stdout
+    assert "no tests collected" in done.stdout
 
 
 ENDED = {"ended": 0, "wall_s": 811.4}
