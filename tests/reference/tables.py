@@ -35,8 +35,8 @@ METRICS = """\
 
 Both processes serve `/metrics`, `/healthz` and `/readyz` on the status port ([settings](settings.md#serve)). Labels are
 clusters, kinds, reasons and accounts, never names of workloads. The figures of workloads, copies, quota, clusters and
-changes under way come from the hub that leads, which reads them anew every 15 seconds, and less
-often in large fleets: about every three minutes with 100,000 workloads. What to alert on:
+changes under way come from the hub that leads, which reads them every 15 seconds, and less
+often in large fleets: about every 80 seconds with 100,000 workloads. What to alert on:
 [operating](../operating/index.md#what-to-alert-on).
 """
 

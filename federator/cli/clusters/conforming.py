@@ -34,7 +34,7 @@ member_kubeconfig_option = click.option(
 
 
 def refuse_other(member: "Obj", uid: str) -> None:
-    """Ends the command where the cluster with this uid is not the one that joined."""
+    """Ends the command if the member has joined with another cluster than the one with this uid."""
     from federator.api import membercluster
 
     pinned, name = membercluster.recorded_uid(member), member["metadata"]["name"]

@@ -3,7 +3,6 @@
 import os
 import ssl
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -76,14 +75,7 @@ async def test_the_signer_is_asked_with_the_roots_of_this_moment(tmp_path: Path)
     trusted, told = [roots[0]], list[ssl.SSLContext | None]()
 
     async def ask(
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        context: ssl.SSLContext | None = None,
-        within_s: float = 10.0,
-        most: int = 1 << 20,
+        method: str, url: str, *, context: ssl.SSLContext | None = None, **_: object
     ) -> Answer:
         told.append(context)
         return Answer(200, {}, b'{"bundle": "-----BEGIN CERTIFICATE-----"}')
