@@ -41,7 +41,7 @@ def _limit(call: ast.Call) -> ast.expr | None:
         return call.args[0]
     if name == "wait_for" and len(call.args) > 1:
         return call.args[1]
-    if name in ("run", "urlopen", "wait"):
+    if name in ("run", "urlopen", "wait", "communicate", "check_output", "check_call", "join"):
         return next((one.value for one in call.keywords if one.arg == "timeout"), None)
     return None
 

@@ -30,7 +30,7 @@ def owner(parent: Path) -> tuple[subprocess.Popen[str], Path]:
 
 def end(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
 
 
 def test_a_folder_goes_with_its_block_and_all_that_is_in_it(tmp_path: Path) -> None:
